@@ -38,7 +38,7 @@ const withoutScrub = (/** @type {string} */ path, /** @type {string} */ text) =>
     text = text.replace(from, to);
   };
   if (path === "/worker/worker.js") replace("  scrub(standIns);\n  lockdown();\n", "");
-  if (path === "/worker/prelude.py") replace("    _hide_javascript()\n    _disarm()", "    _disarm()");
+  if (path === "/worker/prelude.py") replace("    _hide_javascript()\n", "");
   if (path === "/worker/engine.js") {
     replace("jsglobals: host.object", "jsglobals: Object.assign(globalThis, { ...host.object, eval: globalThis.eval })");
     replace('define("fetch"', 'scope.realFetch = scope.fetch;\n  define("fetch"');

@@ -28,18 +28,20 @@ pub(crate) fn test(project: &Project, steps: &mut Steps) -> Result {
     steps.step("engine", || engine(project))?;
     let wheels = steps.step("wheels", || wheels(project))?;
     let environment = Environment::prepare(project, wheels)?;
-    steps.step("tests", || {
+    // A fault in one half does not hide what is in the other.
+    let rust = steps.step("tests", || {
         execute(environment.give(without_faces(project.cargo().args([
             "test",
             "--workspace",
             "--no-fail-fast",
         ]))))
-    })?;
-    steps.step("tests of the page", || {
+    });
+    let page = steps.step("tests of the page", || {
         let mut node = project.in_page("node");
         node.arg("--test").args(page_tests(project)?);
         execute(environment.give(&mut node))
-    })
+    });
+    rust.and(page)
 }
 
 /// The page's test files. They are named one by one because what Node.js makes of a folder

@@ -74,7 +74,8 @@ export async function startServer({ extra = new Map(), patch = (_, text) => text
         response.setHeader("Cross-Origin-Resource-Policy", "cross-origin");
       }
       response.end(body);
-    } catch {
+    } catch (error) {
+      if (/** @type {NodeJS.ErrnoException} */ (error).code !== "ENOENT") console.error(error);
       response.statusCode = 404;
       response.end();
     }
