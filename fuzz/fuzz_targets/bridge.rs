@@ -173,6 +173,7 @@ impl Page {
             PageOutput::KeepContents(_)
             | PageOutput::MakeImage { .. }
             | PageOutput::SendImage
+            | PageOutput::SendDisplays
             | PageOutput::PlaceImage { .. } => {}
         }
     }

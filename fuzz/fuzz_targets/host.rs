@@ -117,7 +117,7 @@ impl Shell {
                 assert_eq!(self.exit.replace(code), None, "a second exit");
                 assert_eq!(code == 1, self.fatal, "1 is the exit of a fatal error");
             }
-            Output::ImageOpen { .. } | Output::ImageReceive { .. } | Output::Diagnostic(_) => {
+            Output::ImageOpen { .. } | Output::Receive { .. } | Output::Diagnostic(_) => {
                 panic!("nobody asked for an image")
             }
             Output::PageClose { .. } | Output::Ledger(..) => {}

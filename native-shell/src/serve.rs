@@ -199,7 +199,7 @@ impl Run {
                     self.links.command(link, LinkCommand::Close(code, reason));
                 }
                 Output::ImageOpen(source) => self.images.open(source),
-                Output::ImageReceive(transfer) => self.images.receive(transfer),
+                Output::Receive(transfer) => self.images.receive(transfer),
                 Output::Ledger(entry) => self.ledger.note(entry),
                 Output::Exit(code) => exit = Some(code),
             }

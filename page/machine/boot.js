@@ -51,7 +51,7 @@ import { PageStore } from "./store.js";
  */
 
 /** Parts of the prelude in the order of execution. */
-const PRELUDE_PARTS = ["prelude_loop.py", "prelude_wheels.py", "prelude.py"];
+const PRELUDE_PARTS = ["prelude_loop.py", "prelude_wheels.py", "prelude_display.py", "prelude.py"];
 
 /** Creates workers; the first one is created ahead, so that its scripts load while the rest is fetched. */
 export class WorkerSource {

@@ -9,6 +9,7 @@ export type PageWork =
   | { type: "keepContents"; identities: Float64Array }
   | { type: "makeImage"; table: Uint32Array; record: string; limit: number }
   | { type: "sendImage" }
+  | { type: "sendDisplays" }
   | { type: "placeImage"; address: string; free: Uint32Array }
   | {
       type: "post";

@@ -170,6 +170,12 @@ function isPlainObject(value) {
   return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
+/** @param {unknown} displays */
+function isDisplays(displays) {
+  if (!Array.isArray(displays)) return false;
+  return displays.every((shown) => isPlainObject(shown) && shown.bytes instanceof ArrayBuffer);
+}
+
 /**
  * Whether a message has the rough shape of one of the worker's; the core validates members in depth.
  * @param {unknown} data
@@ -178,6 +184,7 @@ function isPlainObject(value) {
 function isMessage(data) {
   if (!isPlainObject(data)) return false;
   if (data.table !== undefined && !(data.table instanceof Uint32Array)) return false;
+  if (data.displays !== undefined && !isDisplays(data.displays)) return false;
   switch (data.type) {
     case "ready":
       return data.table !== undefined && Number.isInteger(data.heapBytes);

@@ -59,6 +59,8 @@ class Machine {
     /** File contents by identity, for states that must be rebuilt in another worker. @type {Map<number, Uint8Array>} */
     this.contents = new Map();
     this.images = new Images({ ...images, boot, contents: this.contents });
+    /** What the last run displayed, until it is sent. @type {ArrayBuffer[]} */
+    this.displays = [];
     /** @type {number | undefined} */
     this.timer = undefined;
     bridge.onMessage = (text) => this.tell((now) => core.bridgeMessage(now, text));
@@ -115,6 +117,9 @@ class Machine {
         if (image !== undefined) void this.bridge.sendBytes(image.buffer);
         break;
       }
+      case "sendDisplays":
+        void this.sendDisplays();
+        break;
       case "placeImage":
         void this.images.place(work.address, work.free).then((answer) => this.answerImage(answer));
         break;
@@ -155,7 +160,8 @@ class Machine {
    * @param {Record<string, any>} message
    */
   receive(incarnation, message) {
-    const { table, record, contents, ...plain } = message;
+    const { table, record, contents, displays, ...plain } = message;
+    if (plain.type === "reply") this.keepDisplays(plain, displays);
     if (Array.isArray(contents)) {
       for (const { identity, bytes } of contents) {
         this.contents.set(identity, bytes);
@@ -172,6 +178,24 @@ class Machine {
         record === undefined ? undefined : JSON.stringify(record),
       ),
     );
+  }
+
+  /**
+   * Keeps what a run displayed; the core hears of it and not the bytes.
+   * @param {Record<string, any>} reply
+   * @param {{mimeType: unknown, bytes: ArrayBuffer}[]} [displays]
+   */
+  keepDisplays(reply, displays = []) {
+    this.displays = displays.map(({ bytes }) => bytes);
+    if (displays.length > 0) {
+      reply.displays = displays.map(({ mimeType, bytes }) => ({ mimeType, byteLength: bytes.byteLength }));
+    }
+  }
+
+  async sendDisplays() {
+    for (const bytes of this.displays.splice(0)) {
+      await this.bridge.sendBytes(bytes);
+    }
   }
 
   /** @param {Extract<import("./core.js").PageWork, { type: "post" }>} work */

@@ -18,6 +18,16 @@ import { openStreams } from "./output.js";
  */
 
 /**
+ * What the run displayed, as bytes.
+ * @param {[mimeType: string, base64: string][] | undefined} displays
+ * @returns {{displays?: {mimeType: string, bytes: ArrayBuffer}[]}}
+ */
+function withDisplays(displays) {
+  if (displays === undefined) return {};
+  return { displays: displays.map(([mimeType, data]) => ({ mimeType, bytes: Uint8Array.fromBase64(data).buffer })) };
+}
+
+/**
  * Returns the function that executes one command and resolves to its reply. It never rejects.
  * @param {CommandParts} parts
  * @returns {(command: any) => Promise<Record<string, any>>}
@@ -34,7 +44,7 @@ export function createCommands({ context, checkpoints, entries }) {
     openStreams(context.module.FS);
     const answer = await entries.run(code, runSeq);
     for (const registry of registries) registry.drain();
-    if (answer.error === undefined) return { ok: true, ...answer };
+    if (answer.error === undefined) return { ok: true, ...answer, ...withDisplays(answer.displays) };
     const { error } = answer;
     if (error.type === "KeyboardInterrupt" && Atomics.load(control, CONTROL.interrupted) === 1) error.kind = "interrupted";
     return { ok: false, error };

@@ -45,8 +45,8 @@ function ignoreRaised(thrown) {
 
 /**
  * @typedef {object} Entries
- * @property {(source: string, runSeq: number) => Promise<any>} run the answer of the prelude, parsed: `{}`, `{value,
- *   valueChars?}` or `{error}`. Rejects with `EngineFailure`
+ * @property {(source: string, runSeq: number) => Promise<any>} run the answer of the prelude, parsed: `{}`, `{value?,
+ *   valueChars?, displays?}` or `{error}`. Rejects with `EngineFailure`
  * @property {(config: string) => Promise<void>} boot the fixes after a boot; rejects with `BootFailure`
  */
 

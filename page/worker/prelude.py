@@ -1,7 +1,7 @@
 """The machine's Python side: runs (machine 12) and what happens at the end of a boot (machine 5.4, 16.5).
 
-The three parts, ``prelude_loop.py``, ``prelude_wheels.py`` and this one, are executed once, when the boot image is made,
-in one namespace of their own whose ``__builtins__`` is a private copy. Every name that is used is bound then; nothing is
+The four parts, ``prelude_loop.py``, ``prelude_wheels.py``, ``prelude_display.py`` and this one, are executed once, when
+the boot image is made, in one namespace of their own whose ``__builtins__`` is a private copy. Every name that is used is bound then; nothing is
 looked up in a module that guest code can change (machine 10, H19). ``__host__`` is the host object of machine 4.3.
 """
 
@@ -234,6 +234,9 @@ def _report(error, kind, name):
     except BaseException:
         trace = f"{type_name}: {message}\n"
     code = f',"exitCode":{_exit_code(error)}' if kind == "exit" else ""
+    dropped = _forget_shown()
+    if dropped:
+        code = f'{code},"displaysDropped":{dropped}'
     return (
         f'{{"error":{{"kind":"{kind}","type":{_quote(_exact(type_name))},'
         f'"module":{_quote(_exact(module) if isinstance(module, str) else "")},"message":{_quote(message)},'
@@ -268,7 +271,9 @@ def _prepare(source, name):
 def _perform(parts, name):
     """Runs the parts of a source and returns the answer."""
     try:
-        text = _value(_evaluate(parts))
+        value = _evaluate(parts)
+        _show_value(value)
+        text = _with_shown(_value(value))
         _flush()
         return text
     except BaseException as error:
@@ -316,6 +321,7 @@ def run(source, number):
     except BaseException:
         pass
     _disarm()
+    _forget_shown()
     _restock()
     return answer
 
@@ -323,6 +329,7 @@ def run(source, number):
 def settle():
     """Ends a run whose answer was lost."""
     _disarm()
+    _forget_shown()
     _reserve.clear()
 
 
@@ -385,6 +392,7 @@ def _install():
     _install_loop()
     _install_finder()
     _open_streams()
+    sys.modules["pyproc"] = _make_display()
     sys.modules["pyprocJail"] = _make_jail()
     facade = types.ModuleType("_machine", "The machine's Python side.")
     facade.VERSION, facade.entries = VERSION, (run, settle, boot, sys.monitoring.set_events)

@@ -58,7 +58,10 @@ async function serve(boot) {
   scrub(standIns);
   lockdown();
   const execute = createCommands({ context, checkpoints, entries });
-  port.onmessage = async ({ data }) => port.postMessage(await execute(data));
+  port.onmessage = async ({ data }) => {
+    const reply = await execute(data);
+    port.postMessage(reply, (reply.displays ?? []).map((/** @type {{bytes: ArrayBuffer}} */ { bytes }) => bytes));
+  };
   port.postMessage({
     type: "ready",
     heapBytes: base.heapBytes,

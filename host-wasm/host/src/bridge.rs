@@ -3,6 +3,7 @@
 //! (control protocol 6.3 to 6.6).
 
 mod images;
+mod transfers;
 
 pub(crate) use images::Unsaved;
 
@@ -115,7 +116,7 @@ enum Stage {
     },
     /// The page works on it.
     Working,
-    /// The page has answered and sends an image.
+    /// The page has answered and sends the bytes that belong to its answer.
     Receiving(Map<String, Value>),
 }
 
@@ -498,17 +499,19 @@ impl Bridge {
         let Some(outstanding) = inner.outstanding.take() else {
             return;
         };
-        let result = result.result;
-        if let Errand::Export { save } = outstanding.errand
-            && let Ok(output) = result
-        {
-            drop(inner);
-            return self.expect_image(outstanding, output, save);
-        }
-        let result = result.map(|output| Completed {
-            output,
-            attachments: Vec::new(),
-        });
+        let result = match result.result {
+            Ok(output) => match outstanding.errand.announced(&output) {
+                Some(0) => Ok(Completed {
+                    output,
+                    attachments: Vec::new(),
+                }),
+                announced => {
+                    drop(inner);
+                    return self.expect(outstanding, output, announced);
+                }
+            },
+            Err(error) => Err(error),
+        };
         inner.conclude(outstanding.done, result);
         drop(inner);
         self.deliver();

@@ -23,9 +23,9 @@ use serde_json::Value;
 use crate::bridge::{Bridge, Cancel, Completed, Ticket, Unsaved};
 use crate::clock::Millis;
 use crate::executor::Executor;
-use crate::image::{Errand, ImageOpened, ImageReceived};
+use crate::image::{Errand, ImageOpened};
 use crate::machine::MachineRequest;
-use crate::output::{LedgerState, Link, Output, Outputs};
+use crate::output::{LedgerState, Link, Output, Outputs, Received};
 use crate::signal::Signal;
 
 /// Requests without a terminal at one time.
@@ -65,8 +65,8 @@ pub enum Input {
     LoadFailed(String),
     /// The answer to [`Output::ImageOpen`] with this ticket.
     ImageOpened(u64, ImageOpened),
-    /// The answer to [`Output::ImageReceive`] with this ticket.
-    ImageReceived(u64, ImageReceived),
+    /// The answer to [`Output::Receive`] with this ticket.
+    Received(u64, Received),
     /// Time has passed.
     Tick,
 }
@@ -188,9 +188,7 @@ impl Host {
                 bridge.failed(codes::MACHINE_IMAGE_INVALID, &reason);
             }
             Input::ImageOpened(ticket, opened) => self.shared.bridge.image_opened(ticket, opened),
-            Input::ImageReceived(ticket, received) => {
-                self.shared.bridge.image_received(ticket, received);
-            }
+            Input::Received(ticket, received) => self.shared.bridge.received(ticket, received),
             Input::Tick => {}
         }
         self.executor.run(now);

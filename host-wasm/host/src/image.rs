@@ -7,7 +7,9 @@ use pyproc_protocol::types::{AttachmentKind, Mime};
 use pyproc_protocol::{ControlError, Operation, codes, limits};
 use serde_json::{Map, Value, json};
 
+use crate::display;
 use crate::machine::MachineRequest;
+use crate::output::Purpose;
 
 /// Most bytes of an image (machine 19).
 const IMAGE_LIMIT: u64 = 1 << 30;
@@ -26,15 +28,13 @@ pub enum ImageOpened {
     Invalid(String),
 }
 
-/// What became of an image that the shell was to receive: its bytes, none when
-/// it was stored, or why there are none.
-pub type ImageReceived = Result<Vec<u8>, String>;
-
 /// What a command needs besides its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Errand {
     /// Nothing.
     None,
+    /// The page sends what was displayed after its answer, if there is any.
+    Run,
     /// The page sends an image after its answer.
     Export {
         /// The shell stores it; nobody else gets it.
@@ -51,6 +51,7 @@ impl Errand {
         input: Map<String, Value>,
     ) -> (Self, Map<String, Value>) {
         match request {
+            MachineRequest::Run { .. } => (Self::Run, input),
             MachineRequest::Export => {
                 let errand = Self::Export { save: false };
                 let input = errand.export_input();
@@ -77,11 +78,26 @@ impl Errand {
         }
     }
 
-    /// The length of the image that follows the page's answer; `None` when
-    /// the page does not keep to what it was asked.
+    /// How many bytes follow the page's answer; `None` when the page does not
+    /// keep to what it was asked.
     pub(crate) fn announced(&self, output: &Map<String, Value>) -> Option<u64> {
-        let length = output.get("byteLength")?.as_u64()?;
-        (1..=self.limit()).contains(&length).then_some(length)
+        match self {
+            Self::None | Self::Import { .. } => Some(0),
+            Self::Run => display::announced(output),
+            Self::Export { .. } => {
+                let length = output.get("byteLength")?.as_u64()?;
+                (1..=self.limit()).contains(&length).then_some(length)
+            }
+        }
+    }
+
+    /// What the bytes are for.
+    pub(crate) fn purpose(&self) -> Purpose {
+        match self {
+            Self::Export { save: true } => Purpose::Save,
+            Self::Export { save: false } => Purpose::Export,
+            _ => Purpose::Display,
+        }
     }
 }
 

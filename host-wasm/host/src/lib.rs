@@ -8,6 +8,7 @@
 
 mod bridge;
 mod clock;
+mod display;
 mod executor;
 mod host;
 mod image;
@@ -18,7 +19,8 @@ mod signal;
 mod untold;
 
 pub use clock::Millis;
+pub use display::Display;
 pub use host::{Host, HostSettings, Input, SettingsError};
-pub use image::{ImageOpened, ImageReceived};
+pub use image::ImageOpened;
 pub use machine::{MAX_CODE_BYTES, MachineRequest};
-pub use output::{LedgerState, Link, Output};
+pub use output::{LedgerState, Link, Output, Purpose, Received};

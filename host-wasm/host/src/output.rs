@@ -18,6 +18,22 @@ pub enum LedgerState {
     Ended,
 }
 
+/// What the bytes are that a page sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// What Python displayed: to be handed over as it is.
+    Display,
+    /// A durable image: to be checked, sealed and handed over.
+    Export,
+    /// A durable image: to be checked, sealed and stored where the manifest
+    /// says.
+    Save,
+}
+
+/// What became of bytes that the shell was to receive: the bytes, none when
+/// they were stored, or why there are none.
+pub type Received = Result<Vec<u8>, String>;
+
 /// One thing the shell must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -44,18 +60,17 @@ pub enum Output {
         /// Take an image that another installation made.
         trusted: bool,
     },
-    /// Receive a durable image that a page connection sends as binary
-    /// messages from now on; the answer is
-    /// [`Input::ImageReceived`](crate::Input::ImageReceived).
-    ImageReceive {
+    /// Receive bytes that a page connection sends as binary messages from now
+    /// on; the answer is [`Input::Received`](crate::Input::Received).
+    Receive {
         /// Names the answer.
         ticket: u64,
         /// The connection.
         link: Link,
         /// Exact length.
         byte_length: u64,
-        /// Store it where the manifest says instead of handing it over.
-        save: bool,
+        /// What the bytes are for.
+        purpose: Purpose,
     },
     /// Say something to people.
     Diagnostic(String),

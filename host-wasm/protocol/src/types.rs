@@ -255,6 +255,12 @@ impl AttachmentKind {
     pub fn machine_image() -> Self {
         Self("machine.image".into())
     }
+
+    /// What Python displayed in a run.
+    #[must_use]
+    pub fn machine_display() -> Self {
+        Self("machine.display".into())
+    }
 }
 
 impl Sha256Hex {
@@ -426,5 +432,6 @@ mod tests {
         assert!(is_id(AttachmentId::numbered(12).as_str()));
         assert!(is_name(AttachmentKind::screen_capture().as_str()));
         assert!(is_name(AttachmentKind::machine_image().as_str()));
+        assert!(is_name(AttachmentKind::machine_display().as_str()));
     }
 }

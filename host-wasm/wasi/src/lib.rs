@@ -23,8 +23,8 @@ mod bindings {
 }
 
 use bindings::pyproc::host::types::{
-    ImageOpening, ImageSource, ImageTransfer, Input, LedgerEntry, LedgerState, Output, PageClose,
-    PageText, Settings, Step,
+    ImageOpening, ImageSource, Input, LedgerEntry, LedgerState, Output, PageClose, PageText,
+    Purpose, Settings, Step, Transfer,
 };
 
 /// Puts the export next to the generated code, under its lint exceptions.
@@ -98,7 +98,7 @@ fn to_core(input: Input) -> core::Input {
             };
             core::Input::ImageOpened(opened.ticket, opening)
         }
-        Input::ImageReceived(image) => core::Input::ImageReceived(image.ticket, image.received),
+        Input::Received(received) => core::Input::Received(received.ticket, received.bytes),
         Input::Tick => core::Input::Tick,
     }
 }
@@ -119,16 +119,20 @@ fn from_core(output: core::Output) -> Option<Output> {
             path,
             trusted,
         }),
-        core::Output::ImageReceive {
+        core::Output::Receive {
             ticket,
             link,
             byte_length,
-            save,
-        } => Output::ImageReceive(ImageTransfer {
+            purpose,
+        } => Output::Receive(Transfer {
             ticket,
             link,
             byte_length,
-            save,
+            purpose: match purpose {
+                core::Purpose::Display => Purpose::Display,
+                core::Purpose::Export => Purpose::Export,
+                core::Purpose::Save => Purpose::Save,
+            },
         }),
         core::Output::Diagnostic(text) => {
             bindings::diagnostic(&text);

@@ -165,6 +165,7 @@ fn to_js(output: PageOutput) -> JsValue {
             ],
         ),
         PageOutput::SendImage => object("sendImage", &[]),
+        PageOutput::SendDisplays => object("sendDisplays", &[]),
         PageOutput::PlaceImage { address, free } => object(
             "placeImage",
             &[

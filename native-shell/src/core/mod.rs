@@ -22,8 +22,8 @@ mod bindings {
 }
 
 pub use bindings::pyproc::host::types::{
-    ImageOpened, ImageOpening, ImageReceived, ImageSource, ImageTransfer, Input, LedgerEntry,
-    LedgerState, Link, Output, PageClose, PageText, Settings, Step,
+    ImageOpened, ImageOpening, ImageSource, Input, LedgerEntry, LedgerState, Link, Output,
+    PageClose, PageText, Settings, Step,
 };
 
 /// The component as this build's own script compiled it.

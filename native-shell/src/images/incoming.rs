@@ -1,5 +1,5 @@
-//! One image on its way from the page: collected in parts, checked against its
-//! own digest, sealed, and then stored or handed over.
+//! What a page sends: collected in parts, and then handed over. An image is
+//! checked against its own digest and sealed, and may be stored instead.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::seal::{ImageKey, SEAL_BYTES};
-use crate::core::{ImageTransfer, Link};
+use crate::core::{Link, Purpose, Transfer};
 use crate::diagnostics;
 use crate::engine::files::{TEMPORARY_PREFIX, sync_dir};
 
 const DIGEST_BYTES: usize = 32;
 
-/// An image that is not complete yet. One that cannot be kept is still taken
-/// to its end: the page goes on sending, and its connection is good.
+/// Bytes that are not complete yet. What cannot be kept is still taken to its
+/// end: the page goes on sending, and its connection is good.
 pub(super) struct Incoming {
     ticket: u64,
     link: Link,
@@ -24,11 +24,16 @@ pub(super) struct Incoming {
     kept: Result<Kept, String>,
 }
 
+enum Kept {
+    Display(Vec<u8>),
+    Image(Image),
+}
+
 /// More came than the page announced.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Overrun;
 
-struct Kept {
+struct Image {
     sink: Sink,
     hash: Sha256,
     /// The last bytes so far, which may be the digest.
@@ -42,21 +47,12 @@ enum Sink {
 
 impl Incoming {
     /// Nothing has arrived; with a `target` the image goes to that file.
-    pub(super) fn begin(transfer: &ImageTransfer, target: Option<PathBuf>) -> Self {
-        let sink = match target {
-            Some(path) => Sink::file(path),
-            None => {
-                let length = usize::try_from(transfer.byte_length).unwrap_or(0);
-                Ok(Sink::Memory(Vec::with_capacity(
-                    length.saturating_add(SEAL_BYTES),
-                )))
-            }
+    pub(super) fn begin(transfer: &Transfer, target: Option<PathBuf>) -> Self {
+        let length = usize::try_from(transfer.byte_length).unwrap_or(0);
+        let kept = match transfer.purpose {
+            Purpose::Display => Ok(Kept::Display(Vec::with_capacity(length))),
+            Purpose::Export | Purpose::Save => Image::begin(length, target).map(Kept::Image),
         };
-        let kept = sink.map(|sink| Kept {
-            sink,
-            hash: Sha256::new(),
-            tail: Vec::new(),
-        });
         Self {
             ticket: transfer.ticket,
             link: transfer.link,
@@ -85,14 +81,41 @@ impl Incoming {
         Ok(self.missing == 0)
     }
 
-    /// Checks and seals a complete image. The result is the image, or nothing
-    /// when it is in its file now; else why there is none.
+    /// Checks and seals a complete image. The result is what was sent, or
+    /// nothing when it is in its file now; else why there is none.
     pub(super) fn finish(self) -> Result<Vec<u8>, String> {
-        self.kept?.finish().map_err(|error| error.to_string())
+        match self.kept? {
+            Kept::Display(bytes) => Ok(bytes),
+            Kept::Image(image) => image.finish().map_err(|error| error.to_string()),
+        }
     }
 }
 
 impl Kept {
+    fn take(&mut self, part: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Display(bytes) => {
+                bytes.extend_from_slice(part);
+                Ok(())
+            }
+            Self::Image(image) => image.take(part),
+        }
+    }
+}
+
+impl Image {
+    fn begin(length: usize, target: Option<PathBuf>) -> io::Result<Self> {
+        let sink = match target {
+            Some(path) => Sink::file(path)?,
+            None => Sink::Memory(Vec::with_capacity(length.saturating_add(SEAL_BYTES))),
+        };
+        Ok(Self {
+            sink,
+            hash: Sha256::new(),
+            tail: Vec::new(),
+        })
+    }
+
     fn take(&mut self, part: &[u8]) -> io::Result<()> {
         self.sink.write(part)?;
         if part.len() >= DIGEST_BYTES {
@@ -178,13 +201,32 @@ fn folder_of(path: &Path) -> io::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn transfer(byte_length: usize) -> ImageTransfer {
-        ImageTransfer {
+    fn transfer(byte_length: usize) -> Transfer {
+        Transfer {
             ticket: 1,
             link: 1,
             byte_length: byte_length as u64,
-            save: false,
+            purpose: Purpose::Export,
         }
+    }
+
+    fn kept_image(incoming: Incoming) -> Image {
+        match incoming.kept.unwrap() {
+            Kept::Image(image) => image,
+            Kept::Display(_) => panic!("an image"),
+        }
+    }
+
+    #[test]
+    fn what_is_displayed_is_handed_over_as_it_is() {
+        let transfer = Transfer {
+            purpose: Purpose::Display,
+            ..transfer(5)
+        };
+        let mut incoming = Incoming::begin(&transfer, None);
+        assert_eq!(incoming.take(b"ab"), Ok(false));
+        assert_eq!(incoming.take(b"cde"), Ok(true));
+        assert_eq!(incoming.finish().unwrap(), b"abcde");
     }
 
     fn image() -> Vec<u8> {
@@ -205,7 +247,7 @@ mod tests {
             let image = image();
             let last = image.chunks(part).map(|part| incoming.take(part).unwrap());
             assert_eq!(last.last(), Some(true));
-            let kept = incoming.kept.unwrap();
+            let kept = kept_image(incoming);
             let digest: [u8; 32] = kept.hash.finalize().into();
             assert_eq!(kept.tail, digest, "parts of {part}");
         }
@@ -243,8 +285,8 @@ mod tests {
         let mut incoming = Incoming::begin(&transfer(232), Some(target));
         let image = image();
         assert_eq!(incoming.take(&image[..100]), Ok(false));
-        if let Ok(kept) = &mut incoming.kept
-            && let Sink::File { file, .. } = &mut kept.sink
+        if let Ok(Kept::Image(image)) = &mut incoming.kept
+            && let Sink::File { file, .. } = &mut image.sink
         {
             // From now on every write fails.
             *file.as_file_mut() = fs::File::open(file.path()).unwrap();

@@ -13,7 +13,7 @@ use pyproc_policy::ImageSettings;
 use tokio::sync::mpsc;
 
 use crate::core::{
-    ImageOpened, ImageOpening, ImageReceived, ImageSource, ImageTransfer, Input, Link,
+    ImageOpened, ImageOpening, ImageSource, Input, Link, Purpose, Received, Transfer,
 };
 use crate::loopback::Staged;
 use incoming::{Incoming, Overrun};
@@ -70,11 +70,11 @@ impl Images {
         });
     }
 
-    /// Takes an image that a page connection sends from now on.
-    pub fn receive(&mut self, transfer: ImageTransfer) {
-        let target = match transfer.save {
-            true => self.settings.save_on_exit.as_ref(),
-            false => None,
+    /// Takes what a page connection sends from now on.
+    pub fn receive(&mut self, transfer: Transfer) {
+        let target = match transfer.purpose {
+            Purpose::Save => self.settings.save_on_exit.as_ref(),
+            Purpose::Export | Purpose::Display => None,
         };
         let target = target.map(|path| PathBuf::from(path.as_str()));
         self.incoming = Some(Incoming::begin(&transfer, target));
@@ -109,9 +109,9 @@ impl Images {
         let answers = self.answers.clone();
         tokio::task::spawn_blocking(move || {
             let ticket = incoming.ticket();
-            let received = incoming.finish();
+            let bytes = incoming.finish();
             // The run may be ending.
-            let _ = answers.send(Input::ImageReceived(ImageReceived { ticket, received }));
+            let _ = answers.send(Input::Received(Received { ticket, bytes }));
         });
     }
 }

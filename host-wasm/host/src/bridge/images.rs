@@ -1,12 +1,8 @@
-//! The part of the bridge that durable images take: before a command reaches
-//! the page, or after the page has answered.
+//! The part of the bridge that durable images take: the import of one before
+//! its command reaches the page, and the one that is stored at the end.
 
-use pyproc_protocol::codes;
-use serde_json::{Map, Value};
-
-use super::{Bridge, Completed, Loss, Outstanding, Page, Stage, Ticket, end_outstanding};
-use crate::image::{self, Errand, ImageOpened, ImageReceived};
-use crate::output::Output;
+use super::{Bridge, Loss, Outstanding, Page, Stage, Ticket};
+use crate::image::{self, Errand, ImageOpened};
 
 /// Why the machine is not stored at the end.
 pub(crate) enum Unsaved {
@@ -17,32 +13,6 @@ pub(crate) enum Unsaved {
 }
 
 impl Bridge {
-    /// The page has made an image and says how long it is. A page that says
-    /// something else is lost.
-    pub(super) fn expect_image(
-        &self,
-        mut outstanding: Outstanding,
-        output: Map<String, Value>,
-        save: bool,
-    ) {
-        let (ticket, link) = (outstanding.ticket, outstanding.link);
-        let announced = outstanding.errand.announced(&output);
-        if let (Stage::Working, Some(byte_length)) = (&outstanding.stage, announced) {
-            outstanding.stage = Stage::Receiving(output);
-            self.inner.borrow_mut().outstanding = Some(outstanding);
-            self.outputs.push(Output::ImageReceive {
-                ticket,
-                link,
-                byte_length,
-                save,
-            });
-            return;
-        }
-        end_outstanding(Some(outstanding));
-        self.close(link, 4400, &codes::CONTROL_BRIDGE_CLOSED);
-        self.closed(link);
-    }
-
     /// The shell has looked at the image of an import.
     pub(crate) fn image_opened(&self, ticket: u64, opened: ImageOpened) {
         let mut inner = self.inner.borrow_mut();
@@ -81,35 +51,6 @@ impl Bridge {
             let input = image::import_input(address);
             self.send_command(link, request_id, id, epoch, operation, input);
         }
-    }
-
-    /// The shell has the image of an export, or cannot get it.
-    pub(crate) fn image_received(&self, ticket: u64, received: ImageReceived) {
-        let mut inner = self.inner.borrow_mut();
-        let Some(outstanding) = (inner.outstanding)
-            .take_if(|o| o.ticket == ticket && matches!(o.stage, Stage::Receiving(_)))
-        else {
-            // The page was lost meanwhile.
-            return;
-        };
-        let Stage::Receiving(mut output) = outstanding.stage else {
-            return;
-        };
-        let save = outstanding.errand == Errand::Export { save: true };
-        let result = match received {
-            Ok(_) if save => Ok(Completed {
-                output,
-                attachments: Vec::new(),
-            }),
-            Ok(bytes) => image::attach(&mut output, bytes).map(|image| Completed {
-                output,
-                attachments: vec![image],
-            }),
-            Err(message) => Err(image::not_delivered(message)),
-        };
-        inner.conclude(outstanding.done, result);
-        drop(inner);
-        self.deliver();
     }
 
     /// Stores an image of the present state where the manifest says, after

@@ -227,7 +227,7 @@ impl Failure {
         if error.kind == GuestErrorKind::Exit {
             failure = failure.with("exitCode", error.exit_code.into());
         }
-        failure
+        failure.without_displays(error.displays_dropped.unwrap_or(0))
     }
 
     /// Adds where the machine went on; only what was rolled back completely
@@ -275,6 +275,14 @@ impl Failure {
         }
     }
 
+    /// Says how much was displayed that nobody gets.
+    pub(crate) fn without_displays(self, dropped: u64) -> Self {
+        match dropped {
+            0 => self,
+            dropped => self.with("displaysDropped", dropped.into()),
+        }
+    }
+
     pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
         self.error = self.error.with_detail(name, value);
         self
@@ -315,6 +323,7 @@ mod tests {
             message: "boom".to_owned(),
             traceback: format!("{}\nValueError: boom\n", "x".repeat(1000)),
             exit_code: None,
+            displays_dropped: None,
         }
     }
 

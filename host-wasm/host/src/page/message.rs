@@ -7,6 +7,8 @@
 use pyproc_protocol::{json, limits};
 use serde::{Deserialize, Serialize};
 
+use crate::display::{self, Display};
+
 /// Number of one worker incarnation, from 1, never reused.
 pub type Incarnation = u64;
 
@@ -138,6 +140,8 @@ pub struct Reply {
     pub value: Option<String>,
     /// Run: full length of a cut value.
     pub value_chars: Option<u64>,
+    /// Run: what was displayed; the page has the bytes.
+    pub displays: Option<Vec<Display>>,
     /// Save: pages that differ from the previous table.
     pub changed_pages: Option<u64>,
     /// Save: no slot is shared with an earlier table.
@@ -194,6 +198,8 @@ pub struct GuestError {
     pub traceback: String,
     /// `SystemExit` only: the exit code.
     pub exit_code: Option<i64>,
+    /// How much was displayed that the error takes away.
+    pub displays_dropped: Option<u64>,
 }
 
 /// Why the gate refused a save (machine 9.6).
@@ -250,6 +256,11 @@ impl Reply {
             && value.chars().count() > 262_144
         {
             return Err("reply: value longer than 262144 characters".to_owned());
+        }
+        if let Some(displays) = &self.displays
+            && display::total(displays).is_none()
+        {
+            return Err("reply: displays out of range".to_owned());
         }
         if let Some(error) = &self.error
             && (error.message.chars().count() > 8192 || error.traceback.chars().count() > 65536)

@@ -32,6 +32,7 @@ pub use port::{ImageAnswer, ImageRefusal, PageOutput, PlacedImage};
 pub use settings::PageSettings;
 
 use crate::clock::Millis;
+use crate::display;
 use crate::executor::Executor;
 use machine::{Interrupt, Machine};
 use message::WorkerMessage;
@@ -251,11 +252,17 @@ impl Serving {
                 .machine
                 .perform(command.request, &command.interrupt)
                 .await;
-            let sends = exports && result.is_ok();
+            let sends = match &result {
+                Ok(_) if exports => Some(PageOutput::SendImage),
+                Ok(output) if output.get(display::MEMBER).is_some() => {
+                    Some(PageOutput::SendDisplays)
+                }
+                _ => None,
+            };
             let Answers { port, epoch, .. } = &self.answers;
             answer(port, epoch, command.id, result);
-            if sends {
-                port.push(PageOutput::SendImage);
+            if let Some(sends) = sends {
+                port.push(sends);
             }
         }
     }

@@ -9,6 +9,7 @@ use super::machine::{End, Interrupt, Machine};
 use super::message::{GuestErrorKind, Printed};
 use super::request::PageRequest;
 use super::states::{Anchor, BASE, Place};
+use crate::display::{self, Display};
 
 impl Machine {
     /// Performs one operation to its end.
@@ -85,7 +86,8 @@ impl Machine {
                         return Err(failure.with_run(&printed, run));
                     }
                 }
-                run_output(reply.value, reply.value_chars, printed, run)
+                let displays = reply.displays.clone().unwrap_or_default();
+                run_output(reply.value, reply.value_chars, &displays, printed, run)
             }
         }
     }
@@ -218,6 +220,7 @@ impl Moved {
 fn run_output(
     value: Option<String>,
     value_chars: Option<u64>,
+    displays: &[Display],
     printed: Printed,
     run: u64,
 ) -> Result<Value, Failure> {
@@ -227,12 +230,17 @@ fn run_output(
         "stdoutBytes": printed.stdout_bytes,
         "runSeq": run,
     });
+    if !displays.is_empty() {
+        output[display::MEMBER] = json!(displays);
+    }
     let room = match printed.stdout_dropped {
         0 => fit::room_beside(&output),
         _ => None,
     };
     let Some(room) = room else {
-        let failure = Failure::too_much_output(&printed).with_run(&printed, run);
+        let failure = Failure::too_much_output(&printed)
+            .with_run(&printed, run)
+            .without_displays(displays.len() as u64);
         return Err(match value {
             Some(value) => failure.with("value", value.into()),
             None => failure,
@@ -264,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_run_without_a_value_has_no_value_member() {
-        let output = run_output(None, None, printed("hi\n", 0), 7).unwrap();
+        let output = run_output(None, None, &[], printed("hi\n", 0), 7).unwrap();
         assert_eq!(
             output,
             json!({"stdout": "hi\n", "stderrBytes": 0, "stdoutBytes": 3, "runSeq": 7})
@@ -273,7 +281,7 @@ mod tests {
 
     #[test]
     fn dropped_output_is_an_error_that_keeps_both_ends() {
-        let failure = run_output(Some("1".to_owned()), None, printed("head tail", 5), 1);
+        let failure = run_output(Some("1".to_owned()), None, &[], printed("head tail", 5), 1);
         let error = failure.unwrap_err().into_error();
         assert_eq!(error.code().as_str(), "CONTROL_FRAME_TOO_LARGE");
         let details = error.details().unwrap();
@@ -285,7 +293,7 @@ mod tests {
     #[test]
     fn a_value_that_does_not_fit_loses_its_tail_and_says_its_length() {
         let value = "\u{1F600}".repeat(260_000);
-        let output = run_output(Some(value), None, printed("", 0), 1).unwrap();
+        let output = run_output(Some(value), None, &[], printed("", 0), 1).unwrap();
         assert_eq!(output["valueChars"], 260_000);
         let kept = output["value"].as_str().unwrap();
         assert!(kept.len() > 900_000 && kept.len() < 983_040);

@@ -41,6 +41,8 @@ pub enum PageOutput {
     },
     /// Send the image that was made last, as binary messages, and drop it.
     SendImage,
+    /// Send what the last run displayed, as binary messages, and drop it.
+    SendDisplays,
     /// Fetch a durable image, check it, and place it in the page store.
     PlaceImage {
         /// Where it is.

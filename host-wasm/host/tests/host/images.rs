@@ -1,6 +1,6 @@
 //! Durable images between the page, the shell and the client (machine 18).
 
-use pyproc_host::{ImageOpened, Input, Output};
+use pyproc_host::{ImageOpened, Input, Output, Purpose};
 use serde_json::{Value, json};
 
 use crate::rig::Rig;
@@ -18,23 +18,6 @@ impl Rig {
                 trusted: marked,
             } => {
                 assert_eq!((named.as_str(), marked), (path, trusted));
-                ticket
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// The image that the shell is to receive: its ticket.
-    fn receiving(&mut self, byte_length: u64, save: bool) -> u64 {
-        assert_eq!(self.images.len(), 1, "{:?}", self.images);
-        match self.images.remove(0) {
-            Output::ImageReceive {
-                ticket,
-                link: 1,
-                byte_length: announced,
-                save: kept,
-            } => {
-                assert_eq!((announced, kept), (byte_length, save));
                 ticket
             }
             other => panic!("{other:?}"),
@@ -59,12 +42,12 @@ fn an_export_ends_with_the_image_as_its_attachment() {
     let mut rig = Rig::ready();
     rig.request("x", "machine.image.export", json!({}));
     rig.exports(ROOM, 3);
-    let ticket = rig.receiving(3, false);
+    let ticket = rig.receiving(3, Purpose::Export);
     assert!(rig.agent.is_empty());
     // Nothing goes to the page until the image is there.
     rig.run("next");
     assert!(rig.page.is_empty());
-    rig.tell(Input::ImageReceived(ticket, Ok(vec![7; 5])));
+    rig.tell(Input::Received(ticket, Ok(vec![7; 5])));
     let said = std::mem::take(&mut rig.agent);
     let chunks: Vec<_> = (said.iter())
         .filter(|frame| frame["type"] == "attachment")
@@ -87,8 +70,8 @@ fn an_image_that_the_shell_cannot_deliver_fails_its_request_only() {
     let mut rig = Rig::ready();
     rig.request("x", "machine.image.export", json!({}));
     rig.exports(ROOM, 3);
-    let ticket = rig.receiving(3, false);
-    rig.tell(Input::ImageReceived(ticket, Err("no space".to_owned())));
+    let ticket = rig.receiving(3, Purpose::Export);
+    rig.tell(Input::Received(ticket, Err("no space".to_owned())));
     assert_eq!(rig.terminals(), ["x PYPROC_INTERNAL rejected false"]);
     rig.run("next");
     let command = rig.command();
@@ -118,11 +101,11 @@ fn a_page_that_is_lost_while_it_sends_leaves_the_outcome_unknown() {
     let mut rig = Rig::ready();
     rig.request("x", "machine.image.export", json!({}));
     rig.exports(ROOM, 3);
-    let ticket = rig.receiving(3, false);
+    let ticket = rig.receiving(3, Purpose::Export);
     rig.tell(Input::PageClosed(1));
     let lost = ["x CONTROL_PAGE_REPLACED outcomeUnknown false"];
     assert_eq!(rig.terminals(), lost);
-    rig.tell(Input::ImageReceived(ticket, Ok(vec![1, 2, 3])));
+    rig.tell(Input::Received(ticket, Ok(vec![1, 2, 3])));
     assert!(rig.agent.is_empty());
 }
 
@@ -131,7 +114,7 @@ fn an_export_that_was_cancelled_holds_the_machine_until_its_image_is_here() {
     let mut rig = Rig::ready();
     rig.request("x", "machine.image.export", json!({}));
     rig.exports(ROOM, 3);
-    let ticket = rig.receiving(3, false);
+    let ticket = rig.receiving(3, Purpose::Export);
     rig.cancel("x", "enough");
     assert_eq!(
         rig.terminals(),
@@ -140,7 +123,7 @@ fn an_export_that_was_cancelled_holds_the_machine_until_its_image_is_here() {
     rig.page.clear();
     rig.run("next");
     assert!(rig.page.is_empty());
-    rig.tell(Input::ImageReceived(ticket, Ok(vec![1, 2, 3])));
+    rig.tell(Input::Received(ticket, Ok(vec![1, 2, 3])));
     assert_eq!(rig.command()["input"], json!({"code": "next"}));
     assert!(rig.agent.is_empty());
 }
@@ -242,9 +225,9 @@ fn an_orderly_end_saves_after_what_is_left_and_then_exits() {
     assert!(rig.page.is_empty());
     rig.answer(&run, json!({"stdout": ""}));
     rig.exports(1 << 30, 900 << 20);
-    let ticket = rig.receiving(900 << 20, true);
+    let ticket = rig.receiving(900 << 20, Purpose::Save);
     assert_eq!(rig.exit, None);
-    rig.tell(Input::ImageReceived(ticket, Ok(Vec::new())));
+    rig.tell(Input::Received(ticket, Ok(Vec::new())));
     assert_eq!(rig.exit, Some(0));
     assert_eq!(rig.diagnostics, Vec::<String>::new());
     assert!(rig.agent.is_empty());
@@ -278,8 +261,8 @@ fn a_save_that_fails_or_takes_too_long_is_told_and_ends_too() {
 
     let mut unwritable = ending();
     unwritable.exports(1 << 30, 3);
-    let ticket = unwritable.receiving(3, true);
-    unwritable.tell(Input::ImageReceived(ticket, Err("no space".to_owned())));
+    let ticket = unwritable.receiving(3, Purpose::Save);
+    unwritable.tell(Input::Received(ticket, Err("no space".to_owned())));
     told(&unwritable, 1, "no space");
 
     let mut late = ending();

@@ -1,7 +1,7 @@
 //! The host against a scripted agent, page and clock (control protocol 3.9,
 //! 3.10, 6.3 to 6.6).
 
-use pyproc_host::{Host, HostSettings, Input, Output};
+use pyproc_host::{Host, HostSettings, Input, Output, Purpose};
 use serde_json::{Value, json};
 
 pub const CAPABILITY: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ";
@@ -80,7 +80,7 @@ impl Rig {
                 Output::PageClose { link, code, reason } => self.closed.push((link, code, reason)),
                 Output::Ledger(..) => {}
                 Output::Diagnostic(text) => self.diagnostics.push(text),
-                image @ (Output::ImageOpen { .. } | Output::ImageReceive { .. }) => {
+                image @ (Output::ImageOpen { .. } | Output::Receive { .. }) => {
                     self.images.push(image);
                 }
                 Output::Exit(code) => self.exit = Some(code),
@@ -140,6 +140,23 @@ impl Rig {
             "ok": false, "error": error,
         });
         self.tell(Input::PageMessage(1, result.to_string()));
+    }
+
+    /// What the shell is to receive from the page: its ticket.
+    pub fn receiving(&mut self, byte_length: u64, purpose: Purpose) -> u64 {
+        assert_eq!(self.images.len(), 1, "{:?}", self.images);
+        match self.images.remove(0) {
+            Output::Receive {
+                ticket,
+                link: 1,
+                byte_length: announced,
+                purpose: told,
+            } => {
+                assert_eq!((announced, told), (byte_length, purpose));
+                ticket
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     pub fn wait(&mut self, now: u64) {

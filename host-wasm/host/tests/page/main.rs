@@ -5,6 +5,7 @@
 mod boot;
 mod checkpoints;
 mod contract;
+mod displays;
 mod guard;
 mod images;
 mod ladder;

@@ -159,6 +159,7 @@ impl Page {
             PageOutput::KeepContents(_) => {}
             PageOutput::MakeImage { .. }
             | PageOutput::SendImage
+            | PageOutput::SendDisplays
             | PageOutput::PlaceImage { .. } => panic!("nobody asked for an image"),
         }
     }

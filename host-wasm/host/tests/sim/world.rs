@@ -349,7 +349,7 @@ impl World {
                     }
                 }
                 Output::Ledger(..) => {}
-                Output::ImageOpen { .. } | Output::ImageReceive { .. } | Output::Diagnostic(_) => {
+                Output::ImageOpen { .. } | Output::Receive { .. } | Output::Diagnostic(_) => {
                     panic!("nobody asked for an image")
                 }
             }
