@@ -61,7 +61,7 @@ pub enum Command {
     /// Run Python once and print what it printed and its value
     Run(Run),
     /// Talk to Python, at a terminal or with a script on standard input
-    Repl,
+    Repl(Repl),
     /// Check everything that the machine needs, and say what to do
     Doctor(Doctor),
     /// Write a starting manifest to standard output
@@ -81,6 +81,22 @@ pub struct Run {
     /// Print the result as one JSON object
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub pictures: PictureArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct Repl {
+    #[command(flatten)]
+    pub pictures: PictureArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct PictureArguments {
+    /// Write what Python displays to files in this folder
+    #[arg(long = "pictures", value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -129,7 +145,7 @@ pub fn help(arguments: &Arguments) -> String {
     let name = match &arguments.command {
         None => return command.render_long_help().to_string(),
         Some(Command::Run(_)) => "run",
-        Some(Command::Repl) => "repl",
+        Some(Command::Repl(_)) => "repl",
         Some(Command::Doctor(_)) => "doctor",
         Some(Command::Init(_)) => "init",
     };

@@ -6,6 +6,7 @@ mod doctor;
 mod engine;
 mod files;
 mod init;
+mod pictures;
 mod profile;
 mod repl;
 mod run;
@@ -23,6 +24,7 @@ use crate::diagnostics;
 use crate::serve::{self, ServeError};
 use args::{Arguments, Command};
 pub use files::RealFiles;
+use pictures::Pictures;
 pub use profile::{Profile, ProfileError};
 
 /// A command failed; it is one line on standard error and exit code 1.
@@ -124,7 +126,10 @@ fn control_command() -> Result<ExitCode, CommandError> {
         Some(Command::Init(init)) => Ok(init::init(&init)?),
         Some(Command::Run(run)) => Ok(block_on(run::run(run, config))??),
         Some(Command::Doctor(doctor)) => Ok(block_on(doctor::doctor(doctor, config))??),
-        Some(Command::Repl) => Ok(block_on(repl::repl(config))??),
+        Some(Command::Repl(repl)) => {
+            let pictures = Pictures::into_dir(repl.pictures.dir);
+            Ok(block_on(repl::repl(config, pictures))??)
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde_json::{Map, Value, json};
 
 use super::args::Run;
+use super::pictures::Pictures;
 use super::profile::{Profile, ProfileError};
 use super::session::{Session, SessionError};
 use super::stop_signal;
@@ -53,9 +54,16 @@ pub(super) async fn run(arguments: Run, config: Option<&Path>) -> Result<ExitCod
         _ = stop => None,
     };
     session.close().await;
+    let pictures = Pictures::into_dir(arguments.pictures.dir);
     match ending {
-        Some(ending) if arguments.json => print_json(&ending),
-        Some(ending) => Ok(print_text(&ending)?),
+        Some(ending) if arguments.json => print_json(&ending, &pictures),
+        Some(ending) => {
+            let code = print_text(&ending)?;
+            if let Ok(done) = &ending {
+                pictures.show(&done.attachments)?;
+            }
+            Ok(code)
+        }
         // The shell's convention for a program that was interrupted.
         None => Ok(ExitCode::from(130)),
     }
@@ -84,9 +92,15 @@ fn bounded(reader: impl io::Read) -> io::Result<String> {
     Ok(text)
 }
 
-fn print_json(ending: &Ending) -> Result<ExitCode, RunError> {
+fn print_json(ending: &Ending, pictures: &Pictures) -> Result<ExitCode, RunError> {
     let (value, code) = match ending {
-        Ok(done) => (json!({"outcome": done.outcome, "output": done.output}), 0),
+        Ok(done) => {
+            let mut value = json!({"outcome": done.outcome, "output": done.output});
+            if !done.attachments.is_empty() {
+                value["attachments"] = pictures.describe(&done.attachments)?.into();
+            }
+            (value, 0)
+        }
         Err(error) => (json!({ "error": error }), 1),
     };
     writeln!(io::stdout(), "{value}")?;

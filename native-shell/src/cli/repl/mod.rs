@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
+use super::pictures::Pictures;
 use super::profile::{Profile, ProfileError};
 use super::run::print_text;
 use super::session::{Session, SessionError};
@@ -52,7 +53,7 @@ pub enum ReplError {
 
 /// Talks until the input ends. A script ends with 1 when any of it failed; a
 /// session whose Python exits ends with the code that it gave.
-pub(super) async fn repl(config: Option<&Path>) -> Result<ExitCode, ReplError> {
+pub(super) async fn repl(config: Option<&Path>, pictures: Pictures) -> Result<ExitCode, ReplError> {
     let profile = Profile::load(config)?;
     let interactive = io::stdin().is_terminal() && io::stdout().is_terminal();
     let mut signals = Signals::listen()?;
@@ -61,6 +62,7 @@ pub(super) async fn repl(config: Option<&Path>) -> Result<ExitCode, ReplError> {
         client: &session.client,
         signals: &mut signals,
         checkpoints: Checkpoints::default(),
+        pictures,
         begun: Instant::now(),
         interactive,
         failed: false,
@@ -80,6 +82,7 @@ struct Repl<'a> {
     client: &'a ControlClient,
     signals: &'a mut Signals,
     checkpoints: Checkpoints,
+    pictures: Pictures,
     begun: Instant,
     interactive: bool,
     failed: bool,
@@ -245,6 +248,7 @@ impl Repl<'_> {
         print_text(&ending)?;
         Ok(match &ending {
             Ok(done) => {
+                self.pictures.show(&done.attachments)?;
                 if let Some(recovery) = recovery(done) {
                     self.fail(&recovery);
                 }
