@@ -23,7 +23,7 @@ mod bindings {
 
 pub use bindings::pyproc::host::types::{
     ImageOpened, ImageOpening, ImageSource, Input, LedgerEntry, LedgerState, Link, Output,
-    PageClose, PageText, Settings, Step,
+    PageClose, PageText, Purpose, Received, Settings, Step, Transfer,
 };
 
 /// The component as this build's own script compiled it.

@@ -33,7 +33,7 @@ const INTERNAL_LIMITS: [&str; 5] = [
 ];
 
 /// Limits that the manifest cannot change: file, constant, and what it bounds.
-const MACHINE_LIMITS: [(&str, &str, &str); 13] = [
+const MACHINE_LIMITS: [(&str, &str, &str); 15] = [
     (
         "host-wasm/host/src/machine.rs",
         "MAX_CODE_BYTES",
@@ -58,6 +58,16 @@ const MACHINE_LIMITS: [(&str, &str, &str); 13] = [
         "page/worker/prelude.py",
         "KEPT_SOURCES",
         "runs whose source lines appear in tracebacks",
+    ),
+    (
+        "page/worker/prelude_display.py",
+        "DISPLAY_COUNT",
+        "Pictures that one run displays.",
+    ),
+    (
+        "page/worker/prelude_display.py",
+        "DISPLAY_BYTES",
+        "Bytes of the pictures that one run displays.",
     ),
     (
         "page/worker/files.js",
