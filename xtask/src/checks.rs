@@ -38,7 +38,8 @@ pub(crate) fn test(project: &Project, steps: &mut Steps) -> Result {
     });
     let page = steps.step("tests of the page", || {
         let mut node = project.in_page("node");
-        node.arg("--test").args(page_tests(project)?);
+        node.args(["--test", "--test-timeout=600000"]);
+        node.args(page_tests(project)?);
         execute(environment.give(&mut node))
     });
     rust.and(page)

@@ -36,30 +36,33 @@ function imageKey() {
  */
 export async function openBrowser(options = {}) {
   const server = await startServer(options);
-  const browser = await chromium.launch({
+  const launching = chromium.launch({
     executablePath: process.env.PYPROC_TEST_CHROMIUM ?? "/usr/bin/chromium",
     args: [...ARGUMENTS, ...(options.args ?? [])],
     env: { ...process.env, TZ: options.timezone ?? "UTC" },
   });
-  const newPage = async () => {
-    const page = await browser.newPage();
-    if (process.env.PYPROC_TEST_VERBOSE) page.on("console", (message) => console.error(message.text()));
-    await page.goto(`${server.origin}/`);
-    return page;
+  const close = async () => {
+    await launching.then((browser) => browser.close(), () => {});
+    await server.close();
   };
-  const image = options.image
-    ? { bytes: options.image, entropy: undefined }
-    : await cachedImage(newPage, options.imageKind ?? (options.patch ? "" : "plain"));
-  server.extra.set("/image.bin", image.bytes);
-  return {
-    server,
-    newPage,
-    image,
-    close: async () => {
-      await browser.close();
-      await server.close();
-    },
-  };
+  try {
+    const browser = await launching;
+    const newPage = async () => {
+      const page = await browser.newPage();
+      if (process.env.PYPROC_TEST_VERBOSE) page.on("console", (message) => console.error(message.text()));
+      await page.goto(`${server.origin}/`);
+      return page;
+    };
+    const image = options.image
+      ? { bytes: options.image, entropy: undefined }
+      : await cachedImage(newPage, options.imageKind ?? (options.patch ? "" : "plain"));
+    server.extra.set("/image.bin", image.bytes);
+    return { server, newPage, image, close };
+  } catch (error) {
+    // What stays open would keep the test file running for ever.
+    await close();
+    throw error;
+  }
 }
 
 /**
