@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::docs;
 use crate::project::Project;
+use crate::python;
 use crate::run::engine;
 use crate::setup::{TARGETS, find_browser, setup};
 use crate::step::{Failure, Result, Steps, execute};
@@ -42,7 +43,15 @@ pub(crate) fn test(project: &Project, steps: &mut Steps) -> Result {
         node.args(page_tests(project)?);
         execute(environment.give(&mut node))
     });
-    rust.and(page)
+    let client = steps.step("tests of the Python client", || {
+        execute(
+            project
+                .cargo()
+                .args(["build", "--package", "pyproc-native-shell", "--bins"]),
+        )?;
+        python::test(project, |command| environment.give(command))
+    });
+    rust.and(page).and(client)
 }
 
 /// The page's test files. They are named one by one because what Node.js makes of a folder

@@ -5,6 +5,7 @@ mod checks;
 mod docs;
 mod fuzz;
 mod project;
+mod python;
 mod run;
 mod setup;
 mod step;
