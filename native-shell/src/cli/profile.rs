@@ -9,7 +9,7 @@ use pyproc_policy::{
 
 use super::files::RealFiles;
 use crate::browser::{self, BrowserNotFound};
-use crate::engine::{CacheDir, EngineError};
+use crate::engine::{CacheDir, EngineError, first_time};
 use crate::marks::Marks;
 use crate::page_host::{BrowserPlan, EnginePlan, PagePlan};
 use crate::progress::Progress;
@@ -85,7 +85,9 @@ impl Profile {
     fn default_profile() -> Result<Self, ProfileError> {
         let root = CacheDir::from_env()?.engine_dir();
         let mut progress = Progress::start("preparing the Python engine, once");
-        crate::engine::provision(&root, &mut |phase| progress.phase(&phase.to_string()))?;
+        let mut report = first_time(|phase| progress.phase(&phase.to_string()));
+        crate::engine::provision(&root, &mut report)?;
+        drop(report);
         progress.finish();
         let root = root.display().to_string();
         let manifest =

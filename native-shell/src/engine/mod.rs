@@ -21,6 +21,6 @@ pub mod wheels;
 pub use cache::{BootImageCache, BootImageKey, CacheDir, CachedImage};
 pub use digests::{CoreFile, Release, Sha256Digest};
 pub use error::EngineError;
-pub use provision::{Phase, Prepared, provision, provision_from_address};
+pub use provision::{Phase, Prepared, first_time, provision, provision_from_address};
 pub use verify::{Verified, verify};
 pub use wheels::{Wheel, WheelIndex};

@@ -100,6 +100,17 @@ pub fn provision_from_address(
     provision_from(Source::Address(address), &RELEASES, out, progress)
 }
 
+/// Reports the phases of a first preparation only: an engine that is there is verified in no time.
+pub fn first_time(mut report: impl FnMut(Phase)) -> impl FnMut(Phase) {
+    let mut begun = false;
+    move |phase| {
+        begun |= phase == Phase::Download;
+        if begun {
+            report(phase);
+        }
+    }
+}
+
 /// [`provision`] with another source and digest table; the first release is prepared.
 fn provision_from(
     source: Source<'_>,
@@ -284,6 +295,17 @@ mod tests {
         .unwrap_err();
         assert!(matches!(error, EngineError::Missing { .. }), "{error}");
         assert_eq!(phases, [Phase::Verify]);
+    }
+
+    #[test]
+    fn only_a_first_preparation_is_reported() {
+        let mut told = Vec::new();
+        let mut report = first_time(|phase| told.push(phase));
+        report(Phase::Verify);
+        report(Phase::Download);
+        report(Phase::Verify);
+        drop(report);
+        assert_eq!(told, [Phase::Download, Phase::Verify]);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use serde_json::json;
 use super::{EnginePlan, PageError, PagePlan};
 use crate::diagnostics;
 use crate::engine::{
-    CacheDir, EngineError, Release, Sha256Digest, WheelIndex, provision_from_address, verify,
+    CacheDir, EngineError, Release, Sha256Digest, WheelIndex, first_time, provision_from_address,
+    verify,
 };
 use crate::loopback::{self, Bootstrap, Secret, ServedFiles};
 use crate::progress::Progress;
@@ -44,9 +45,9 @@ impl EnginePlan {
         };
         let root = CacheDir::from_env()?.engine_dir();
         let mut progress = Progress::start("fetching the Python engine, once");
-        provision_from_address(&address, &root, &mut |phase| {
-            progress.phase(&phase.to_string())
-        })?;
+        let mut report = first_time(|phase| progress.phase(&phase.to_string()));
+        provision_from_address(&address, &root, &mut report)?;
+        drop(report);
         progress.finish();
         Ok(root)
     }
