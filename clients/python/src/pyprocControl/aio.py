@@ -29,7 +29,7 @@ from .conversation import (
     requestFrame,
     unexpected,
 )
-from .models import ControlError, ControlResult, connectionLost
+from .models import ControlError, ControlResult, connectionLost, timedOut
 from .protocol import CONTROL_MAX_FRAME_BYTES, ControlProtocolError, Frame, decodeFrame, encodeFrame
 
 if TYPE_CHECKING:
@@ -82,14 +82,7 @@ class AsyncControlRequest:
             cause = error
         with contextlib.suppress(Exception):
             await self.client.close()
-        message = f"request {self.requestId} did not end in time, and not after its cancel; the client is closed"
-        payload = {
-            "code": "CONTROL_TIMEOUT",
-            "message": message,
-            "outcome": "outcomeUnknown",
-            "retryable": False,
-        }
-        raise ControlError(payload) from cause
+        raise timedOut(self.requestId) from cause
 
 
 class AsyncPyProcClient:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from . import operations
 from . import process as hosts
@@ -30,7 +30,7 @@ from .conversation import (
     requestFrame,
     unexpected,
 )
-from .models import ControlError, ControlResult, connectionLost
+from .models import ControlError, ControlResult, connectionLost, timedOut
 from .protocol import CONTROL_MAX_FRAME_BYTES, Frame, decodeFrame, encodeFrame
 
 if TYPE_CHECKING:
@@ -78,19 +78,11 @@ class ControlRequest:
             self._abandon(error)
         except (OSError, EOFError, ValueError, RuntimeError, concurrent.futures.TimeoutError) as error:
             self._abandon(error)
-        raise AssertionError("unreachable")
 
-    def _abandon(self, cause: BaseException) -> None:
+    def _abandon(self, cause: BaseException) -> NoReturn:
         with contextlib.suppress(Exception):
             self.client.close()
-        message = f"request {self.requestId} did not end in time, and not after its cancel; the client is closed"
-        payload = {
-            "code": "CONTROL_TIMEOUT",
-            "message": message,
-            "outcome": "outcomeUnknown",
-            "retryable": False,
-        }
-        raise ControlError(payload) from cause
+        raise timedOut(self.requestId) from cause
 
 
 class PyProcClient:

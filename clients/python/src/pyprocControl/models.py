@@ -46,6 +46,14 @@ class ControlError(RuntimeError):
         self.fatal = fatal
 
 
+def timedOut(requestId: str) -> ControlError:
+    """The end of a request that did not end in time, and not after its cancel either."""
+    message = f"request {requestId} did not end in time, and not after its cancel; the client is closed"
+    return ControlError(
+        {"code": "CONTROL_TIMEOUT", "message": message, "outcome": "outcomeUnknown", "retryable": False}
+    )
+
+
 def connectionLost(outcome: str, cause: object = None) -> ControlError:
     """The end of a request whose connection is gone."""
     message = "the connection to the host was lost"
