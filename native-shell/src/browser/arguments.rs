@@ -6,7 +6,7 @@ use super::launch::LaunchOptions;
 use super::sandbox::Sandbox;
 
 /// On every start: a fresh browser that talks to nobody but the pages it is told to open.
-const ALWAYS: [&str; 15] = [
+pub const ALWAYS: [&str; 15] = [
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-background-networking",

@@ -13,7 +13,7 @@ pub mod profile;
 mod sandbox;
 pub mod supervise;
 
-pub use arguments::{SHARED_MEMORY_WANTED, shared_memory_size};
+pub use arguments::{ALWAYS, SHARED_MEMORY_WANTED, shared_memory_size};
 pub use discovery::{BrowserNotFound, find_browser};
 pub use launch::{BrowserProcess, LaunchError, LaunchOptions, launch};
 pub use profile::{Profile, sweep};

@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
+use pyproc_native_shell::browser::ALWAYS;
 use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
@@ -13,24 +14,6 @@ use tokio_tungstenite::accept_async;
 use super::samples::Samples;
 use super::web::Server;
 use crate::{Home, PATIENCE, browser, engine};
-
-/// What the product gives its browser, as far as it concerns time.
-const FLAGS: [&str; 14] = [
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--disable-background-networking",
-    "--disable-extensions",
-    "--disable-quic",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-features=Translate,MediaRouter,OptimizationHints,NetworkTimeServiceQuerying",
-    "--no-service-autorun",
-    "--password-store=basic",
-    "--disable-domain-reliability",
-    "--disable-client-side-phishing-detection",
-    "--metrics-recording-only",
-    "--disable-gpu",
-];
 
 /// From the spawn of a browser to its first request of a blank page.
 pub(super) async fn browser_start() -> Duration {
@@ -96,7 +79,9 @@ async fn visit(page: &str, awaited: &str) -> (Duration, String) {
 fn open(home: &Home, url: &str) -> (Child, Instant) {
     let mut command = Command::new(browser());
     command
-        .args(FLAGS)
+        // As the product starts its own.
+        .args(ALWAYS)
+        .arg("--disable-gpu")
         .arg("--headless=new")
         .arg(format!("--user-data-dir={}", home.path().display()))
         .args(geteuid().is_root().then_some("--no-sandbox"))
