@@ -128,6 +128,23 @@ async fn the_command_line_keeps_pictures_as_files() {
     let picture = fs::read(folder.join("picture-1.png")).unwrap();
     assert!(picture.starts_with(b"\x89PNG"));
 
+    // A folder that cannot be is refused before anything runs.
+    let file = folder.join("picture-1.png");
+    let config = home.config();
+    let given = [
+        "run",
+        "--config",
+        config.to_str().unwrap(),
+        "--code",
+        "print('ran')",
+    ];
+    let refused = [&given[..], &["--pictures", file.to_str().unwrap()]].concat();
+    let output = home.command(&refused).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("picture-1.png"), "{stderr}");
+
     let (stdout, _) = run(&["--json", "--pictures", path]).await;
     let result: Value = serde_json::from_str(&stdout).unwrap();
     let told = &result["attachments"][0];

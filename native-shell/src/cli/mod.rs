@@ -127,7 +127,7 @@ fn control_command() -> Result<ExitCode, CommandError> {
         Some(Command::Run(run)) => Ok(block_on(run::run(run, config))??),
         Some(Command::Doctor(doctor)) => Ok(block_on(doctor::doctor(doctor, config))??),
         Some(Command::Repl(repl)) => {
-            let pictures = Pictures::into_dir(repl.pictures.dir);
+            let pictures = Pictures::into_dir(repl.pictures.dir)?;
             Ok(block_on(repl::repl(config, pictures))??)
         }
     }

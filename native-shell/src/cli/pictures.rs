@@ -5,10 +5,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use pyproc_protocol::AttachmentKind;
 use pyproc_protocol::client::ReceivedAttachment;
 use serde_json::{Value, json};
 
-const KIND: &str = "machine.display";
+use crate::diagnostics;
 
 /// Where pictures go.
 #[derive(Debug, Default)]
@@ -17,28 +18,39 @@ pub(super) struct Pictures {
 }
 
 impl Pictures {
-    /// Pictures are written to `dir`, which is made when the first one comes.
-    pub(super) fn into_dir(dir: Option<PathBuf>) -> Self {
-        Self { dir }
+    /// Pictures are written to `dir`, which is made now: before anything runs
+    /// whose result could be lost.
+    ///
+    /// # Errors
+    ///
+    /// There is no such folder and it cannot be made.
+    pub(super) fn into_dir(dir: Option<PathBuf>) -> io::Result<Self> {
+        if let Some(dir) = &dir {
+            fs::create_dir_all(dir).map_err(|error| named(dir, &error))?;
+        }
+        Ok(Self { dir })
     }
 
     /// Keeps what a run displayed and says so on standard error.
-    pub(super) fn show(&self, attachments: &[ReceivedAttachment]) -> io::Result<()> {
-        for picture in attachments.iter().filter(|one| one.kind.as_str() == KIND) {
-            let mime = picture.mime_type.as_str();
-            let bytes = picture.bytes.len();
-            match self.keep(picture)? {
-                Some(path) => eprintln!("displayed {}", path.display()),
-                None => {
-                    eprintln!("displayed {mime}, {bytes} bytes; --pictures DIR keeps such files")
-                }
-            }
+    pub(super) fn show(&self, attachments: &[ReceivedAttachment]) {
+        for picture in attachments.iter().filter(|one| is_picture(one)) {
+            let text = match (&self.dir, self.keep(picture)) {
+                (_, Some(path)) => format!("displayed {}", path.display()),
+                // Why was said already.
+                (Some(_), None) => continue,
+                (None, None) => format!(
+                    "displayed {}, {} bytes; --pictures DIR keeps such files",
+                    picture.mime_type.as_str(),
+                    picture.bytes.len()
+                ),
+            };
+            // Nobody is left to tell when standard error is closed.
+            let _ = writeln!(io::stderr(), "{text}");
         }
-        Ok(())
     }
 
     /// The same for programs.
-    pub(super) fn describe(&self, attachments: &[ReceivedAttachment]) -> io::Result<Vec<Value>> {
+    pub(super) fn describe(&self, attachments: &[ReceivedAttachment]) -> Vec<Value> {
         let describe = |one: &ReceivedAttachment| {
             let mut described = json!({
                 "kind": one.kind,
@@ -46,27 +58,37 @@ impl Pictures {
                 "byteLength": one.bytes.len(),
                 "sha256": one.sha256,
             });
-            if one.kind.as_str() == KIND
-                && let Some(path) = self.keep(one)?
+            if is_picture(one)
+                && let Some(path) = self.keep(one)
             {
                 described["path"] = json!(path.display().to_string());
             }
-            Ok(described)
+            described
         };
         attachments.iter().map(describe).collect()
     }
 
-    fn keep(&self, picture: &ReceivedAttachment) -> io::Result<Option<PathBuf>> {
-        let Some(dir) = &self.dir else {
-            return Ok(None);
-        };
-        let failed =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", dir.display()));
-        fs::create_dir_all(dir).map_err(failed)?;
+    /// The new file with a picture. One that cannot be written is told to
+    /// people; the result of the run is worth more.
+    fn keep(&self, picture: &ReceivedAttachment) -> Option<PathBuf> {
+        let dir = self.dir.as_ref()?;
         let extension = extension(picture.mime_type.as_str());
-        let path = write_new(dir, extension, &picture.bytes).map_err(failed)?;
-        Ok(Some(path))
+        match write_new(dir, extension, &picture.bytes) {
+            Ok(path) => Some(path),
+            Err(error) => {
+                diagnostics::line(&format!("a picture is not kept: {}", named(dir, &error)));
+                None
+            }
+        }
     }
+}
+
+fn is_picture(attachment: &ReceivedAttachment) -> bool {
+    attachment.kind == AttachmentKind::machine_display()
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn extension(mime: &str) -> &'static str {

@@ -45,6 +45,7 @@ pub enum RunError {
 /// Runs and prints; the exit code is 0 for a run that succeeded.
 pub(super) async fn run(arguments: Run, config: Option<&Path>) -> Result<ExitCode, RunError> {
     let code = source(&arguments)?;
+    let pictures = Pictures::into_dir(arguments.pictures.dir)?;
     let profile = Profile::load(config)?;
     let stop = stop_signal()?;
     let session = Session::open(&profile).await?;
@@ -54,13 +55,12 @@ pub(super) async fn run(arguments: Run, config: Option<&Path>) -> Result<ExitCod
         _ = stop => None,
     };
     session.close().await;
-    let pictures = Pictures::into_dir(arguments.pictures.dir);
     match ending {
         Some(ending) if arguments.json => print_json(&ending, &pictures),
         Some(ending) => {
             let code = print_text(&ending)?;
             if let Ok(done) = &ending {
-                pictures.show(&done.attachments)?;
+                pictures.show(&done.attachments);
             }
             Ok(code)
         }
@@ -97,7 +97,7 @@ fn print_json(ending: &Ending, pictures: &Pictures) -> Result<ExitCode, RunError
         Ok(done) => {
             let mut value = json!({"outcome": done.outcome, "output": done.output});
             if !done.attachments.is_empty() {
-                value["attachments"] = pictures.describe(&done.attachments)?.into();
+                value["attachments"] = pictures.describe(&done.attachments).into();
             }
             (value, 0)
         }

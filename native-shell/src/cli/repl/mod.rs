@@ -248,7 +248,7 @@ impl Repl<'_> {
         print_text(&ending)?;
         Ok(match &ending {
             Ok(done) => {
-                self.pictures.show(&done.attachments)?;
+                self.pictures.show(&done.attachments);
                 if let Some(recovery) = recovery(done) {
                     self.fail(&recovery);
                 }
